@@ -166,7 +166,7 @@ own_engine <- function(members, kind, size) {
   engine$ask <- function(requests, patience, limit) {
     asked <- lapply(members, function(member) requests(member$rank))
     # all members free what they are told to, even if the task fails on one of them
-    for (k in seq_along(members)) if (length(asked[[k]]$commands)) run_commands(members[[k]], asked[[k]]$commands)
+    for (k in seq_along(members)) run_commands(members[[k]], asked[[k]]$commands)
     # a task that is to wait for its device does so when those of all members have begun
     answers <- rep(list(list()), length(members))
     for (k in seq_along(members)) if (!is.null(asked[[k]]$task))

@@ -195,16 +195,16 @@ reduced <- function(x, stat, args = list(), fold = "+", what = NULL, call = pare
   fold_values(values, fold)
 }
 
-FEW_VALUES <- 2^14
 # Folds the values of members of this process, in the order of ranks.
 fold_values <- function(values, fold) {
   f <- switch(fold, "+" = `+`, "*" = `*`, min = pmin, max = pmax)
   here <- values[[1L]]
-  # a copy between devices takes longer than a few elements' way to the host
-  device <- if (is_gpu(here)) if (length(here) <= FEW_VALUES) "cpu" else gpu_device(here)
-  move <- function(value) if (is_gpu(here)) as_gpu(value, device = device) else value
-  collect(Reduce(f, lapply(values, move)))
+  if (is_gpu(here)) values <- lapply(values, as_gpu,
+    device = if (length(here) > FEW_VALUES) gpu_device(here) else "cpu")
+  collect(Reduce(f, values))
 }
+# A copy between devices takes longer than so few elements' way to the host.
+FEW_VALUES <- 2^14
 
 # `gpu_all_reduce()` of a split whose parts have the same shape.
 fold_parts <- function(x, op) {

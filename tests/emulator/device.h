@@ -28,8 +28,8 @@ struct Graph {
   std::vector<uintptr_t> nodes;
 };
 
-/// A queue that a thread of the system works off.
 struct Pool;
+/// A queue that a thread of the system works off.
 class Stream {
  public:
   /// Where it is captured: what is queued goes there.

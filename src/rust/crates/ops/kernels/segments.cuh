@@ -135,6 +135,14 @@ template <class A, class T> VG_FN A reduced(const T* elements, i32 from, i32 to,
   return a;
 }
 
+// Where piece j begins and ends, by the ends that wait in shared memory. A piece beyond the last one is empty.
+struct Piece {
+  i32 from, to;
+  template <class I> VG_FN Piece of(const Tile<I>& tile, const i32* ends, i32 j) {
+    if (j > tile.m) return {0, 0};
+    return {j > 0 ? ends[j - 1] : 0, j < tile.m ? ends[j] : tile.n};
+  }
+};
 // Reduces the pieces of a tile, whose elements wait in shared memory. Teams of lanes take a piece each, by turns; those
 // that are far longer than the tile's others are left to whole warps.
 template <class A, class LOAD, class I> VG_FN void segment_tile(const LOAD& job, const I* __restrict__ offsets,
@@ -170,20 +178,19 @@ template <class A, class LOAD, class I> VG_FN void segment_tile(const LOAD& job,
   const i32 lane = (i32)threadIdx.x & (lanes - 1), teams = THREADS / lanes;
   for (i32 turn = 0; turn <= m; turn += teams) {
     const i32 j = turn + (i32)threadIdx.x / lanes;
-    const i32 from = j > 0 && j <= m ? ends[j - 1] : 0, to = j < m ? ends[j] : j == m ? tile.n : 0;
-    const bool own = j <= m && to - from <= most;
-    const A a = merged_lanes(reduced<A>(elements, from + lane, own ? to : 0, lanes, na_rm), lanes);
+    const Piece piece = Piece::of(tile, ends, j);
+    const bool own = j <= m && piece.to - piece.from <= most;
+    const A a = merged_lanes(reduced<A>(elements, piece.from + lane, own ? piece.to : 0, lanes, na_rm), lanes);
     if (own && lane == 0) Tile<I>::put(tile, j, a, out, heads, opens);
   }
   if (!longer) return;
   u32 seen = 0;
   for (i32 first = 0; first <= m; first += WARP) {
-    const i32 j = first + (i32)lane_id();
-    const i32 from = j > 0 && j <= m ? ends[j - 1] : 0, to = j < m ? ends[j] : j == m ? tile.n : 0;
-    for (u32 left = __ballot_sync(ALL_LANES, to - from > most); left != 0; left &= left - 1, seen++) {
+    const Piece piece = Piece::of(tile, ends, first + (i32)lane_id());
+    for (u32 left = __ballot_sync(ALL_LANES, piece.to - piece.from > most); left != 0; left &= left - 1, seen++) {
       if (seen % (THREADS / WARP) != threadIdx.x / WARP) continue;
       const i32 of = __ffs(left) - 1;
-      const i32 begin = __shfl_sync(ALL_LANES, from, of), end = __shfl_sync(ALL_LANES, to, of);
+      const i32 begin = __shfl_sync(ALL_LANES, piece.from, of), end = __shfl_sync(ALL_LANES, piece.to, of);
       const A a = merged_lanes(reduced<A>(elements, begin + (i32)lane_id(), end, WARP, na_rm), WARP);
       if (lane_id() == 0) Tile<I>::put(tile, first + of, a, out, heads, opens);
     }

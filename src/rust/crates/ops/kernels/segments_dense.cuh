@@ -85,10 +85,8 @@ template <class T, int V, bool WEIGHTED, class I> VG_FN void segment_rows(const 
   }
 }
 
-// Segments over more parts than that are finished by `segment_rows_finish_long`.
-const i64 FEW_PARTS = 32;
-
-// Finishes the segments that end first in their parts, one warp each.
+// Finishes the segments that end first in their parts, one warp each. Segments over more than FEW_PARTS parts, which the
+// including source defines, are left to `segment_rows_finish_long`.
 template <class T> VG_FN void segment_rows_finish(const T* __restrict__ heads, const T* __restrict__ opens,
     const i64* __restrict__ starts, i64 parts, i64 columns, T* __restrict__ out) {
   typedef Products<T> A;
@@ -225,8 +223,7 @@ template <class T> VG_FN void segment_sampled(const i32* __restrict__ at, const 
       const T v = inside ? x[l] : na_of((T)0);
       Products<T>::add(a, kept_sum(v * y[l], v, y[l]), false);
     }
-#pragma unroll
-    for (int by = WARP / 2; by > 0; by /= 2) Products<T>::merge(a, shuffle_down(a, by));
+    a = merged_lanes(a, WARP);
     if (lane_id() == 0) out[e] = a.s;
   }
 }

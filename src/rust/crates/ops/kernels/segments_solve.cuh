@@ -28,11 +28,8 @@ template <class T, class I, class O> VG_FN void segment_solve(const I* __restric
       Products<T>::add(sum, kept_sum(value * y, value, y), false);
     }
     __syncwarp();
-#pragma unroll
-    for (int by = WARP / 2; by > 0; by /= 2) {
-      Products<T>::merge(sum, shuffle_down(sum, by));
-      Products<T>::merge(diagonal, shuffle_down(diagonal, by));
-    }
+    sum = merged_lanes(sum, WARP);
+    diagonal = merged_lanes(diagonal, WARP);
     if (lane_id() == 0) {
       const T y = b[row + column * n], left = kept_sum(y - sum.s, y, sum.s);
       out[row + column * n] = unit ? left : kept_sum(left / diagonal.s, left, diagonal.s);

@@ -390,13 +390,9 @@ fn allocate_with_fallbacks(
             match step {
                 0 => source.finish()?,
                 1 => collect(Collect::Minor),
-                2 => {
-                    source.finish()?;
-                    source.trim()?;
-                }
+                2 => source.trim()?,
                 3 => {
                     collect(Collect::FullWithCaches);
-                    source.finish()?;
                     source.trim()?;
                 }
                 _ => {
@@ -407,7 +403,6 @@ fn allocate_with_fallbacks(
                     if !spill(device, wanted)? {
                         break;
                     }
-                    source.finish()?;
                     source.trim()?;
                 }
             }

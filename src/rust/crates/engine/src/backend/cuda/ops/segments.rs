@@ -28,7 +28,7 @@ const LONG: usize = 64;
 /// The fewest items of a part, which a team of lanes takes, and the most parts, each of which leaves two partial rows.
 const PART: usize = 64;
 const PARTS: usize = 1 << 16;
-/// Segments over so many parts or fewer are finished by `ends`: `FEW_PARTS` of the kernels.
+/// Segments over so many parts or fewer are finished by `ends`, others by `long_ends`.
 const FEW_PARTS: usize = 32;
 /// Columns that a thread takes at once of a dense matrix stored by columns.
 const COLUMNS: usize = 8;
@@ -85,7 +85,7 @@ impl Lengths {
 fn head(file: &str, offsets: DType, threads: usize) -> String {
     let starts = "starts(const I* offsets, i64 segments, i64 len, i64 each, i64 parts, i64* starts)";
     format!(
-        "#define THREADS {threads}\n#define ITEMS {ITEMS}\n#include \"{file}\"\ntypedef {} I;\n\
+        "#define THREADS {threads}\n#define ITEMS {ITEMS}\n#define FEW_PARTS {FEW_PARTS}\n#include \"{file}\"\ntypedef {} I;\n\
          {KERNEL} {starts} {{ segment_starts<I>(offsets, segments, len, each, parts, starts); }}\n",
         offsets.c_type()
     )
